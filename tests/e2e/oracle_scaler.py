@@ -11,7 +11,7 @@ import shutil
 import signal
 import sys
 
-from oracle_tools import Workplace, check, finish, load_tensors, relative, save_tensors, torch
+from oracle_tools import Workplace, check, finish, load_tensors, np, relative, save_tensors, torch
 from torch import nn
 from torch.optim.lr_scheduler import LambdaLR
 
@@ -318,6 +318,34 @@ def resumed(place):
     check(float(scaler["scaler.scale"]) == 1024 and int(scaler["scaler.good"]) == 4, "and counts from there")
 
 
+def losses_of_skipped_steps(place):
+    """Steps that are skipped with an infinite loss are left out of the epoch's mean, which is 1 in each other step; as
+    well in a run that was stopped among them and resumed."""
+    t = torch.ones(20, 3)
+    t[6:10] = 1e38
+    for name, values in ("x", torch.randn(20, 3)), ("t", t):
+        np.save(place / f"{name}.npy", values.numpy())
+    (place / "left_out.dl").write_text("model LeftOut():\n    input x: f32[N, E=3]\n    target t: f32[N, E=3]\n"
+                                       "    param w: [E=3] = 0\n    y = x * w\n    output y\n"
+                                       "    loss = mean((y - t)**2)\n")
+    (place / "left_out.yaml").write_text(
+        "base: {local_batch_size: 2, num_epochs: 1, lr: 0, lr_schedule: none, data: "
+        f"{{inputs: {{x: {place / 'x.npy'}}}, targets: {{t: {place / 't.npy'}}}, split: {{valid: 0.2}}}}}}\n")
+
+    def train_losses(name, *options):
+        for rest, status in options:
+            place.run("dlrun", place / "left_out.dl", f"--yaml_config={place / 'left_out.yaml'}", "--amp_mode=fp16",
+                      f"--run_dir={place / name}", *rest, status=status)
+        points = [json.loads(line) for line in open(place / name / "metrics.jsonl")]
+        return [p["Loss/train"] for p in points if "Loss/train" in p]
+
+    whole = train_losses("left_out", ([], 0))
+    parts = train_losses("left_out_parts", (["--stop_after=6"], 75), (["--resume"], 0))
+    file = load_tensors(place / "left_out_parts/checkpoints/last/scaler.safetensors")
+    check(1 < int(file["scaler.skipped"]) < 5 and whole == parts == [1, 1],
+          f"{file['scaler.skipped']} of 8 steps skipped, mean losses {whole}, resumed {parts}")
+
+
 def with_torch_files(place):
     """PyTorch's file has the steps that Adam took; gone on from there, the others were skipped."""
     fp16 = ["--amp_mode=fp16", "--loss_scale_init=3e38", "--torch_checkpoints=true", "--Nsamples=160"]
@@ -354,6 +382,7 @@ def main(build, *_):
     faults_at_the_floor(place)
     faults_without_a_scaler(place)
     resumed(place)
+    losses_of_skipped_steps(place)
     with_torch_files(place)
     finish()
 
