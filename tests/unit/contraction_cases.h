@@ -201,14 +201,16 @@ static inline contraction_set all_contractions(void) {
 }
 
 /* Which op a case is an example of, and what groups it has; FINE: also whether its channels, which
- * are multiplied by twos or in vectors, leave a rest. Sums: one kind, or each its own. */
+ * are multiplied by twos or in vectors, leave a rest, and of few made whether that is one channel.
+ * Sums: one kind, or each its own. */
 static int contraction_kind(int number, bool fine) {
-    enum { KINDS = 24 };
+    enum { KINDS = 36 };
     if (number >= NCASES) return fine ? KINDS + number - NCASES : KINDS;
     const contraction_case *c = &cases[number];
     int channels = c->in[0] + c->in[1] + c->in[2], groups = c->groups ? c->groups : 1;
     int op = 3 * c->transposed + (groups == 1 ? 0 : groups < channels ? 1 : 2);
-    return fine ? (2 * op + channels / groups % 2) * 2 + (c->out <= 8) : op;
+    int few = c->out > 8 ? 0 : channels / groups > 16 && channels / groups % 16 == 1 ? 2 : 1;
+    return fine ? (2 * op + channels / groups % 2) * 3 + few : op;
 }
 
 /* One case of every kind, and one in DLC_TEST_SHARE of the other ones; `cell`: what else the module
