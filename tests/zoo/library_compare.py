@@ -36,7 +36,10 @@ def doubled_text(text):
     """What a model declares, counts out or repeats of a number is float32 in the language, whatever its inputs are."""
     text = re.sub(r"(?m)^( *(?:param|buffer) [^:\n]+: )\[", r"\1f64[", text)
     text = re.sub(r"\blinspace\([^()]*\) as \[\w+\]", r"\g<0> as f64", re.sub(r"\bf32\b", "f64", text))
-    text = re.sub(r"\bembedding\([^()]*\)(?: @[\w.{}]+)?", r"\g<0> as f64", text)  # of whole numbers
+    # an embedding's numbers are whole; one that is bound is f64 where it is applied
+    for bound in re.findall(r"(?m)^ *(\w+) = embedding\(", text):
+        text = re.sub(rf"\|> {bound}\b", r"\g<0> as f64", text)
+    text = re.sub(r"(?<!= )\bembedding\([^()]*\)(?: @[\w.{}]+)?", r"\g<0> as f64", text)
     return re.sub(r"\bexpand\(-?[0-9.e+-]+,[^()]*\)", r"(\g<0> as f64)", text)
 
 

@@ -92,7 +92,7 @@ def judge(build, folder):
     result.update(json.loads(r.stdout) if r.returncode == 0 else {"why": last(r)})
     if "agrees" in result:
         result["stage"] = "agrees" if result["agrees"] else "differs"
-    kept.write_text(json.dumps(result))
+        kept.write_text(json.dumps(result))
     return result
 
 
