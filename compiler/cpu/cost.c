@@ -11,10 +11,8 @@ static const double least_gain = 0.8; /* the time of a variant that is taken for
  * is by pairs of channels, and done once where it is kept. Each block of tiles, whole or not, reads
  * the transformed weight once, which takes as long as some products where a core's own cache does
  * not hold it. */
-static double winograd_share(const dl_kernel *k, const dl_target *t) {
+static double image_share(const dl_kernel *k, const dl_target *t, dl_conv_sizes s) {
     const double inputs = 80, outputs = 60, own_cache = 1 << 20, shared_cache = 8 << 20;
-    const dl_relation r = dl_kernel_relation(k, &k->instrs.at[dl_kernel_anchor(k)]);
-    const dl_conv_sizes s = dl_winograd_sizes(&r);
     const int64_t positions = s.samples * s.out[0] * s.out[1] * s.out[2],
                   tiles = dl_winograd_tiles(k);
     double terms = (double)(s.c * s.tap[0]), made = (double)dl_round_up(s.o, t->lanes),
@@ -31,6 +29,35 @@ static double winograd_share(const dl_kernel *k, const dl_target *t) {
     double all = (multiply + read + transform) * terms * made +
                  (double)tiles * (inputs * terms + outputs * made);
     return direct > 0 ? all / direct : 1;
+}
+
+int64_t dl_cpu_weight_splits(int64_t blocks, int64_t positions) {
+    enum { ITEMS = 16 }; /* work items that are enough for all threads */
+    int64_t splits = dl_ceil_div(ITEMS, dl_at_least(1, blocks));
+    return dl_at_least(1, dl_at_most(splits, positions / DL_M_BLOCK));
+}
+
+/* The same of a weight's gradient, by tile and pair of channels. A block transforms its channels of
+ * x and of dy; where that is not all, others read the same again, some channels of each position.
+ * Each split of the tiles has sums of its own, which are cleared, made taps and added. */
+static double weight_share(const dl_kernel *k, const dl_target *t, dl_conv_sizes s) {
+    const double product = 1.36, transform = 30, read_again = 100, make_taps = 70;
+    const int64_t rows = dl_at_most(s.c, DL_WINOGRAD_ROWS), all = dl_round_up(s.o, t->panel),
+                  lanes = dl_at_most(all, DL_WINOGRAD_LANES), tiles = dl_winograd_tiles(k),
+                  positions = s.samples * s.out[0] * s.out[1] * s.out[2],
+                  parts = dl_ceil_div(s.c, rows) * dl_ceil_div(all, lanes);
+    double vector = transform + (parts > 1 ? read_again : 0),
+           tile = product * DL_WINOGRAD_POINTS + vector / (double)lanes + vector / (double)rows,
+           sums = make_taps * (double)dl_cpu_weight_splits(parts * s.tap[0], positions);
+    return positions > 0 ? ((double)tiles * tile + sums) / (double)(positions * DL_WINOGRAD_TAPS)
+                         : 1;
+}
+
+static double winograd_share(const dl_kernel *k, const dl_target *t) {
+    const dl_kinstr *c = &k->instrs.at[dl_kernel_anchor(k)];
+    const dl_relation r = dl_kernel_relation(k, c);
+    const dl_conv_sizes s = dl_winograd_sizes(&r);
+    return (dl_op_makes_weight(c->op) ? weight_share : image_share)(k, t, s);
 }
 
 /* Contractions with fewer channels than vectors have lanes take other ways (emit_contract.c). */

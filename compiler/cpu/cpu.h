@@ -12,6 +12,8 @@ enum {
     DL_M_BLOCK = 128,  /* positions of a weight gradient whose packed operands stay in L1 */
     DL_RUN_BELOW = 8,  /* fewer channels than this: a weight gradient merges the taps along W */
     DL_GRAD_ACC = 256 << 10, /* bytes of accumulators of one work item of a weight gradient */
+    DL_WINOGRAD_LANES = 64,  /* lanes, and rows, of a block of a weight gradient by Winograd's */
+    DL_WINOGRAD_ROWS = 64,   /* transforms whose accumulators are DL_GRAD_ACC bytes */
     DL_SMALL_N = 8,          /* small N: at most this many output channels are summed along lanes */
     DL_AMX_ROWS = 32,        /* an AMX strip: the rows of two tiles (kernels/amx.c) */
     DL_PACK_BELOW = 16,      /* fewer channels than this are gathered tap by tap into im2col rows */
@@ -54,4 +56,6 @@ double dl_cpu_serial(const dl_kernel *k, const dl_target *t);
 bool dl_cpu_by_winograd(const dl_kernel *k, const dl_target *t);
 /* The tiles that one work item of it transforms and multiplies. */
 int64_t dl_cpu_winograd_block(const dl_target *t);
+/* Into how many parts a weight's gradient splits the positions of each block of sums (split-K). */
+int64_t dl_cpu_weight_splits(int64_t blocks, int64_t positions);
 #endif

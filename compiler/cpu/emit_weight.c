@@ -3,12 +3,12 @@
 #include "compiler/cpu/emit_windows.h"
 #include "compiler/cpu/operands.h"
 #include "compiler/cpu/partials.h"
+#include "ir/kernel/winograd.h"
 
 enum {
     /* of struct grad_scratch, per position: twelve numbers, five of them of 8 bytes */
     GRAD_INTS = 17,
     GRAD_HEAD = 16,     /* of it, once */
-    ITEMS = 16,         /* work items that are enough for all threads */
     PANEL_FLOATS = 256, /* lanes that a block should have, so that packing x pays */
     FEW_ROWS = 64,      /* rows that it should have, so that packing dy pays */
     DIRECT_PANELS = 3,  /* fewer than four panels of the same rows do not pay for packing x */
@@ -31,8 +31,10 @@ static int64_t tile_rows(const dl_target *t, const dl_wgrad_problem *g) {
     return by_amx(t, g) ? DL_AMX_ROWS : t->grad_rows;
 }
 
+/* Do the accumulators of a block: of its taps, or of a tile's products? */
 static bool fits(const dl_target *t, const dl_wgrad_problem *g) {
-    return g->item_groups * g->item_panels * g->item_rows * t->panel * 4 <= DL_GRAD_ACC;
+    int64_t kept = g->winograd ? DL_WINOGRAD_POINTS : g->item_groups;
+    return kept * g->item_panels * g->item_rows * t->panel * 4 <= DL_GRAD_ACC;
 }
 
 /* With few channels of bf16 pairs, all taps of a position become one im2col row, if it is long
@@ -61,35 +63,50 @@ static int64_t find_run(const dl_target *t, const dl_wgrad_problem *g) {
     return run;
 }
 
+/* Blocks of taps of a plane, whose rows and panels each are transformed for all of the others: many
+ * of both. */
+static void shrink_winograd_block(const dl_target *t, dl_wgrad_problem *g) {
+    g->item_groups = DL_WINOGRAD_TAPS;
+    while (g->item_panels * t->panel > DL_WINOGRAD_LANES && !fits(t, g))
+        g->item_panels = dl_ceil_div(g->item_panels, 2);
+    while (!fits(t, g) && g->item_rows > t->rows)
+        g->item_rows = dl_round_up(dl_ceil_div(g->item_rows, 2), t->rows);
+}
+
+static void shrink_block(const dl_target *t, dl_wgrad_problem *g) {
+    int64_t wide = PANEL_FLOATS / t->panel;
+    bool runs = g->run > 1; /* tap blocks whose rows stay together */
+    bool whole = runs || g->k_ranges.multi_group;
+    g->item_groups = g->im2col ? 1 : runs ? g->kernel[1] : g->kernel[2];
+    while (g->item_panels > wide) g->item_panels = dl_ceil_div(g->item_panels, 2);
+    while (!whole && g->item_rows >= 2 * FEW_ROWS && !fits(t, g))
+        g->item_rows = dl_round_up(dl_ceil_div(g->item_rows, 2), tile_rows(t, g));
+    if (!fits(t, g)) g->item_groups = 1;
+    while (!fits(t, g) && g->item_panels > 1) g->item_panels = dl_ceil_div(g->item_panels, 2);
+}
+
 /* Chooses blocks of sums that stay in cache: first many panels, then rows, then tap blocks that
  * share positions. Where there are too few blocks, the positions are split, too (split-K). */
 static void find_items(const dl_target *t, dl_wgrad_problem *g) {
-    int64_t wide = PANEL_FLOATS / t->panel;
     g->im2col = is_im2col(t, g);
     g->run = find_run(t, g), g->rows = g->run * g->channels;
-    bool runs = g->run > 1;         /* tap blocks whose rows stay together */
-    g->pairs &= g->im2col || !runs; /* taps out of bounds are tested one by one */
+    g->pairs &= g->im2col || g->run == 1; /* taps out of bounds are tested one by one */
     g->groups = g->kernel[0] * g->kernel[1] * g->kernel[2] / g->run;
     g->panels = dl_ceil_div(g->lanes, t->panel);
-    bool whole = runs || g->k_ranges.multi_group;
     g->item_groups = dl_at_least(1, g->groups);
     g->item_panels = dl_at_least(1, g->panels);
     g->item_rows = dl_at_least(1, g->rows);
     if (by_amx(t, g)) g->item_rows = dl_round_up(g->item_rows, DL_AMX_ROWS);
-    if (!fits(t, g)) {
-        g->item_groups = g->im2col ? 1 : runs ? g->kernel[1] : g->kernel[2];
-        while (g->item_panels > wide) g->item_panels = dl_ceil_div(g->item_panels, 2);
-        while (!whole && g->item_rows >= 2 * FEW_ROWS && !fits(t, g))
-            g->item_rows = dl_round_up(dl_ceil_div(g->item_rows, 2), tile_rows(t, g));
-        if (!fits(t, g)) g->item_groups = 1;
-        while (!fits(t, g) && g->item_panels > 1) g->item_panels = dl_ceil_div(g->item_panels, 2);
-    }
+    if (g->winograd)
+        shrink_winograd_block(t, g);
+    else if (!fits(t, g))
+        shrink_block(t, g);
     g->blocks = count_blocks(g);
     int64_t positions = g->batch * g->out[0] * g->out[1] * g->out[2];
-    g->splits = g->blocks < ITEMS ? dl_ceil_div(ITEMS, dl_at_least(1, g->blocks)) : 1;
-    if (g->splits > positions / DL_M_BLOCK) g->splits = dl_at_least(1, positions / DL_M_BLOCK);
+    g->splits = dl_cpu_weight_splits(g->blocks, positions);
     int64_t readers = dl_at_most(g->k_ranges.panels_a_range, g->item_panels);
-    g->direct = !g->packs && g->nx == 1 && g->groups > 1 && readers <= DIRECT_PANELS;
+    g->direct =
+        g->winograd || (!g->packs && g->nx == 1 && g->groups > 1 && readers <= DIRECT_PANELS);
     g->height =
         g->direct ? dl_ceil_div(g->item_rows, dl_ceil_div(g->item_rows, t->rows)) : tile_rows(t, g);
 }
@@ -147,14 +164,14 @@ void dl_emit_wgrad(dl_emitter *e, dl_wgrad_problem *g, dl_emitted *code) {
             (DL_M_BLOCK * GRAD_INTS + GRAD_HEAD) * 4);
     code->phases = 1, code->items[0] = g->blocks * g->splits;
     code->scratch = (DL_M_BLOCK * GRAD_INTS + GRAD_HEAD + packed + (g->splits > 1 ? 0 : sums)) * 4;
+    if (g->winograd) dl_emit_winograd_scratch(e, g, code);
     dl_emit_head(e, 0);
     if (g->splits == 1)
         dl_emit_item_sums(e, g->blocks, code);
     else
         dl_puts(e->out, "    double *sums = 0;\n");
-    dl_putf(e->out,
-            "    gradient_item(&%s_shape, arg, item, scratch, workspace, %s_block, sums);\n}\n",
-            name, name);
+    dl_putf(e->out, "    %s(&%s_shape, arg, item, scratch, workspace, %s_block, sums);\n}\n",
+            g->winograd ? "winograd_gradient_item" : "gradient_item", name, name);
     if (g->splits == 1) return;
     code->phases = 2, code->items[1] = g->blocks;
     code->workspace = g->blocks * g->splits * sums * 4;
@@ -268,6 +285,7 @@ void dl_emit_wgrad_kernel(dl_emitter *e, const dl_conv_problem *s, dl_emitted *c
     if (groups > 1) dl_k_ranges_equalize(&g.k_ranges, all), g.channels = g.k_ranges.terms;
     g.packs = dl_conv_part(e->k, s->c, transposed ? y : x, 0)->dtype != DL_F32;
     g.pairs = dl_cpu_pairs(e->k, e->t) && !(groups > 1 && e->t->tiles);
+    g.winograd = dl_cpu_by_winograd(e->k, e->t);
     dl_emit_parts(e, s, transposed ? y : x, "x");
     dl_emit_parts(e, s, transposed ? x : y, "y");
     dl_emit_panel_body(e, s);

@@ -122,12 +122,15 @@ typedef struct {
     bool pairs;              /* both are bf16 that the target multiplies: positions are paired */
     int64_t channels, lanes; /* channels of x that a lane reads, lanes: channels of dy */
     dl_k_ranges k_ranges;    /* the channels of x that each panel reads */
+    bool winograd;           /* by the variant of ir/kernel/winograd.h */
     /* found by dl_emit_wgrad: see struct weight_gradient */
     int64_t run, rows, groups, panels, item_groups, item_rows, item_panels, blocks, splits;
     bool direct, im2col;
     int64_t height; /* rows of a tile */
 } dl_wgrad_problem;
 void dl_emit_wgrad(dl_emitter *e, dl_wgrad_problem *g, dl_emitted *code);
+/* The scratch memory of its work items, by Winograd's transforms (kernels/weight_winograd.c). */
+void dl_emit_winograd_scratch(dl_emitter *e, const dl_wgrad_problem *g, dl_emitted *code);
 void dl_emit_wgrad_kernel(dl_emitter *e, const dl_conv_problem *s, dl_emitted *code);
 /* <kernel>_body for a weight in panels, which is read and written contiguously. */
 void dl_emit_panel_body(dl_emitter *e, const dl_conv_problem *s);

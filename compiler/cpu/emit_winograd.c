@@ -1,4 +1,5 @@
-/* Convolutions by Winograd's transforms: tables and phases for compiler/cpu/kernels/winograd.c. */
+/* Convolutions by Winograd's transforms: tables and phases for compiler/cpu/kernels/winograd.c, and
+ * the scratch memory of weight_winograd.c. */
 #include "compiler/cpu/emit_windows.h"
 #include "compiler/cpu/operands.h"
 #include "ir/kernel/winograd.h"
@@ -53,4 +54,13 @@ void dl_emit_winograd(dl_emitter *e, const dl_conv_problem *s, dl_emitted *code)
             "    winograd_item(&%s_shape, arg, (const float *)workspace, item, scratch, %s_rows, "
             "sums);\n}\n",
             name, name);
+}
+
+void dl_emit_winograd_scratch(dl_emitter *e, const dl_wgrad_problem *g, dl_emitted *code) {
+    enum { TILES = DL_M_BLOCK / 4, HEAD = TILES * (8 + 4) };
+    int64_t pitch = dl_round_up(g->item_rows, e->t->lanes) + 16,
+            lanes = g->item_panels * e->t->panel, taps = g->splits > 1 ? 0 : DL_WINOGRAD_TAPS;
+    dl_putf(e->out, "_Static_assert(sizeof(struct winograd_gradient) == %d, \"scratch\");\n", HEAD);
+    code->scratch = HEAD + 4 * DL_WINOGRAD_POINTS * (TILES * pitch + 16 + TILES * lanes + 16) +
+                    4 * (DL_WINOGRAD_POINTS + taps) * lanes * g->item_rows;
 }

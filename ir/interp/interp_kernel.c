@@ -79,9 +79,12 @@ static void run_anchor(run *r, const dl_kinstr *in, int64_t points) {
     r->by_winograd = r->ranges && dl_winograd_named(r->k) && dl_winograd_suits(r->k);
     if (r->by_winograd) {
         dl_interp_contract(&relation, a, b, &to);
-        bool image_first = dl_op_place(in->op, DL_TENSOR_W) == 1;
+        bool weight = dl_op_makes_weight(in->op),
+             image_first = weight ? dl_op_place(in->op, DL_TENSOR_X) == 0
+                                  : dl_op_place(in->op, DL_TENSOR_W) == 1;
         r->anchor = to.sum, r->anchor_slack = DL_NEWS(r->scratch, double, points);
-        dl_interp_winograd(&relation, image_first ? a : b, image_first ? b : a, r->anchor_slack);
+        (weight ? dl_interp_winograd_weight : dl_interp_winograd)(
+            &relation, image_first ? a : b, image_first ? b : a, r->anchor_slack);
         return;
     }
     if (r->ranges) to.size = DL_NEWS(r->scratch, double, points);

@@ -19,6 +19,9 @@ void dl_interp_contract(const dl_relation *r, const double *a, const double *b,
  * ir/kernel/winograd.h, for row-major operands; infinite where a number of its window is, or may
  * overflow. */
 void dl_interp_winograd(const dl_relation *r, const double *x, const double *w, double *slack);
+/* The same of the gradient of a weight. */
+void dl_interp_winograd_weight(const dl_relation *r, const double *x, const double *dy,
+                               double *slack);
 
 /* interp_range.c: a value in double precision, and the range in which float32 results may lie. */
 typedef struct {

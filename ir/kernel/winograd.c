@@ -36,8 +36,7 @@ dl_conv_sizes dl_winograd_sizes(const dl_relation *r) {
 
 bool dl_winograd_suits(const dl_kernel *k) {
     const dl_kinstr *c = anchor_of(k);
-    if (!c || !dl_op_slides(c->op) || dl_op_makes_weight(c->op) || c->windows.groups > 1 ||
-        c->tf32 || !are_floats(k, c))
+    if (!c || !dl_op_slides(c->op) || c->windows.groups > 1 || c->tf32 || !are_floats(k, c))
         return false;
     const dl_relation r = dl_kernel_relation(k, c);
     const dl_conv_sizes s = dl_relation_sizes(&r);

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """Numbers at float32's limits, next to PyTorch: clipping by a norm whose squares overflow or underflow, std of
-tiny and huge values, statistics of one value, and warnings that nobody's settings call for.
+tiny and huge values, statistics of one value, warnings that nobody's settings call for, and the errors of weight
+gradients of convolutions.
 
     oracle_numbers.py BUILD
 """
+import copy
 import json
 import re
 import sys
@@ -33,6 +35,12 @@ BATCH = """model One():
     loss = mse_loss(y, t)
 """
 GROUPS = BATCH.replace("batch_norm @bn", "{}")
+WINDOWS = """model Windows():
+    input x: f32[N, C=24, {axes}]
+    y = x |> conv(64, 3, pad=1) @a |> tanh |> conv(40, 3, pad=1) @b
+    output y
+    loss = mean(y**2)
+"""
 STEP = ["--optimizer=sgd", "--lr=0.5", "--lr_schedule=none"]
 
 
@@ -141,11 +149,46 @@ def one_value(place):
           "an option of another optimiser that is given is told")
 
 
+def windows(place):
+    """Weight gradients by Winograd's transforms and directly: errors from float64 next to PyTorch's own."""
+    for axes, size, conv, last in (("H=31, W=26", (31, 26), torch.nn.Conv2d, torch.channels_last),
+                                   ("D=6, H=17, W=18", (6, 17, 18), torch.nn.Conv3d, torch.channels_last_3d)):
+        torch.manual_seed(6)
+        path = write(place, WINDOWS.format(axes=axes), f"windows{len(size)}")
+        net = torch.nn.ModuleDict({"a": conv(24, 64, 3, padding=1), "b": conv(64, 40, 3, padding=1)})
+        x = torch.randn(4, 24, *size)
+        save_tensors(place / "x.st", {"x.0": x})
+        save_tensors(place / "w.st", {k: v.detach().clone() for k, v in net.named_parameters()})
+
+        def gradients(dtype, order=torch.contiguous_format):
+            other = copy.deepcopy(net).to(dtype).to(memory_format=order)
+            of = x.to(dtype).to(memory_format=order)
+            (other["b"](torch.tanh(other["a"](of)))**2).mean().backward()
+            return {f"{k}.weight": m.weight.grad for k, m in other.items()}
+
+        want, ours, rows = gradients(torch.double), gradients(torch.float), gradients(torch.float, last)
+        for key in "auto", "off":
+            table = json.loads(place.run("dlc", "compile", path, "--local_batch_size=4", "--json",
+                                         f"--winograd={key}").splitlines()[-1])["kernel_table"]
+            named = [k["name"] for k in table if k["variant"] == "winograd 2x2" and k["name"].startswith("train")]
+            check(len(named) == (5 if key == "auto" else 0), f"{len(size)}-D, winograd: {key}: {named}")
+            place.run("dlrun", path, "--local_batch_size=4", f"--replay={place / 'x.st'}",
+                      f"--init_weights={place / 'w.st'}", *STEP, f"--winograd={key}", f"--expdir={place / 'windows'}",
+                      f"--save_grads={place / 'g.st'}")
+            got = load_tensors(place / "g.st")
+            for name, exact in want.items():
+                error = relative(got[name], exact)
+                theirs = max(relative(ours[name], exact), relative(rows[name], exact))
+                check(0 < error <= 1.5 * theirs,
+                      f"{len(size)}-D, winograd: {key}: {name}: {error:.2e} from float64, PyTorch {theirs:.2e}")
+
+
 def main(build):
     place = Workplace(build)
     clips(place)
     scales(place)
     one_value(place)
+    windows(place)
     finish()
 
 

@@ -13,33 +13,46 @@
 #include "tests/unit/random_numbers.h"
 #include "verify/verify.h"
 
-/* y = leaky_relu(conv(cat(x...), w) + b), and the sums of its channels. Sizes of the last axes
- * are size[0..2]: planes, height, width; a picture has 0 planes. */
+/* IMAGE: y = leaky_relu(conv(cat(x...), w) + b), and the means of its channels; INPUT: y of the
+ * gradient of a convolution's input, in its place; WEIGHT: of the gradient of its weight, with b by
+ * channel of x. Sizes of the last axes are size[0..2]: planes, height, width; a picture has 0
+ * planes. */
+typedef enum { IMAGE, INPUT, WEIGHT } kind;
 typedef struct {
     const char *what;
     int batch, in[2], out, size[3], taps, stride, lo[3], hi[3]; /* along the planes: taps, stride */
-    bool mirrors; /* the gradient of a convolution's input, in place of a convolution */
+    kind kind;
 } problem;
 static const problem problems[] = {
-    {"odd picture", 2, {17}, 33, {0, 7, 9}, 0, 0, {0, 1, 1}, {0, 1, 1}, false},
-    {"no padding", 1, {16}, 40, {0, 6, 5}, 0, 0, {0, 0, 0}, {0, 0, 0}, false},
-    {"padding of one side", 1, {24}, 9, {0, 5, 8}, 0, 0, {0, 2, 0}, {0, 0, 2}, false},
-    {"wide padding", 1, {16}, 16, {0, 3, 4}, 0, 0, {0, 4, 3}, {0, 4, 5}, false},
-    {"one position", 3, {20}, 50, {0, 1, 1}, 0, 0, {0, 1, 1}, {0, 1, 1}, false},
-    {"volume", 1, {20}, 64, {3, 6, 6}, 3, 1, {1, 1, 1}, {1, 1, 1}, false},
-    {"strided planes", 2, {16}, 24, {6, 4, 5}, 2, 2, {1, 1, 1}, {0, 1, 1}, false},
-    {"of two", 1, {16, 27}, 32, {0, 8, 8}, 0, 0, {0, 1, 1}, {0, 1, 1}, false},
-    {"several chains", 1, {300}, 70, {0, 4, 5}, 0, 0, {0, 1, 1}, {0, 1, 1}, false},
-    {"several blocks and groups", 2, {16}, 200, {0, 19, 22}, 0, 0, {0, 1, 1}, {0, 1, 1}, false},
-    {"gradient, odd picture", 2, {17}, 33, {0, 7, 9}, 0, 0, {0, 1, 1}, {0, 1, 1}, true},
-    {"gradient, no padding", 1, {16}, 40, {0, 6, 5}, 0, 0, {0, 0, 0}, {0, 0, 0}, true},
-    {"gradient, uneven padding", 1, {24}, 9, {0, 5, 8}, 0, 0, {0, 2, 0}, {0, 0, 2}, true},
-    {"gradient, wide padding", 1, {16}, 16, {0, 9, 10}, 0, 0, {0, 4, 3}, {0, 4, 5}, true},
-    {"gradient, volume", 1, {20}, 70, {3, 6, 6}, 3, 1, {1, 1, 1}, {1, 0, 1}, true},
-    {"gradient, two planes of taps", 2, {16}, 24, {5, 4, 5}, 2, 1, {1, 1, 1}, {0, 1, 1}, true},
-    {"gradient of two", 1, {16, 27}, 32, {0, 8, 8}, 0, 0, {0, 1, 1}, {0, 1, 1}, true},
-    {"gradient, several chains", 1, {300}, 70, {0, 4, 5}, 0, 0, {0, 1, 1}, {0, 1, 1}, true},
-    {"gradient, several blocks", 2, {16}, 200, {0, 19, 22}, 0, 0, {0, 1, 1}, {0, 1, 1}, true},
+    {"odd picture", 2, {17}, 33, {0, 7, 9}, 0, 0, {0, 1, 1}, {0, 1, 1}, IMAGE},
+    {"no padding", 1, {16}, 40, {0, 6, 5}, 0, 0, {0, 0, 0}, {0, 0, 0}, IMAGE},
+    {"padding of one side", 1, {24}, 9, {0, 5, 8}, 0, 0, {0, 2, 0}, {0, 0, 2}, IMAGE},
+    {"wide padding", 1, {16}, 16, {0, 3, 4}, 0, 0, {0, 4, 3}, {0, 4, 5}, IMAGE},
+    {"one position", 3, {20}, 50, {0, 1, 1}, 0, 0, {0, 1, 1}, {0, 1, 1}, IMAGE},
+    {"volume", 1, {20}, 64, {3, 6, 6}, 3, 1, {1, 1, 1}, {1, 1, 1}, IMAGE},
+    {"strided planes", 2, {16}, 24, {6, 4, 5}, 2, 2, {1, 1, 1}, {0, 1, 1}, IMAGE},
+    {"of two", 1, {16, 27}, 32, {0, 8, 8}, 0, 0, {0, 1, 1}, {0, 1, 1}, IMAGE},
+    {"several chains", 1, {300}, 70, {0, 4, 5}, 0, 0, {0, 1, 1}, {0, 1, 1}, IMAGE},
+    {"several blocks and groups", 2, {16}, 200, {0, 19, 22}, 0, 0, {0, 1, 1}, {0, 1, 1}, IMAGE},
+    {"gradient, odd picture", 2, {17}, 33, {0, 7, 9}, 0, 0, {0, 1, 1}, {0, 1, 1}, INPUT},
+    {"gradient, no padding", 1, {16}, 40, {0, 6, 5}, 0, 0, {0, 0, 0}, {0, 0, 0}, INPUT},
+    {"gradient, uneven padding", 1, {24}, 9, {0, 5, 8}, 0, 0, {0, 2, 0}, {0, 0, 2}, INPUT},
+    {"gradient, wide padding", 1, {16}, 16, {0, 9, 10}, 0, 0, {0, 4, 3}, {0, 4, 5}, INPUT},
+    {"gradient, volume", 1, {20}, 70, {3, 6, 6}, 3, 1, {1, 1, 1}, {1, 0, 1}, INPUT},
+    {"gradient, two planes of taps", 2, {16}, 24, {5, 4, 5}, 2, 1, {1, 1, 1}, {0, 1, 1}, INPUT},
+    {"gradient of two", 1, {16, 27}, 32, {0, 8, 8}, 0, 0, {0, 1, 1}, {0, 1, 1}, INPUT},
+    {"gradient, several chains", 1, {300}, 70, {0, 4, 5}, 0, 0, {0, 1, 1}, {0, 1, 1}, INPUT},
+    {"gradient, several blocks", 2, {16}, 200, {0, 19, 22}, 0, 0, {0, 1, 1}, {0, 1, 1}, INPUT},
+    {"weight, odd picture", 2, {17}, 33, {0, 7, 9}, 0, 0, {0, 1, 1}, {0, 1, 1}, WEIGHT},
+    {"weight, no padding", 1, {16}, 40, {0, 6, 5}, 0, 0, {0, 0, 0}, {0, 0, 0}, WEIGHT},
+    {"weight, uneven padding", 1, {24}, 9, {0, 5, 8}, 0, 0, {0, 2, 0}, {0, 0, 2}, WEIGHT},
+    {"weight, wide padding", 1, {16}, 16, {0, 3, 4}, 0, 0, {0, 4, 3}, {0, 4, 5}, WEIGHT},
+    {"weight, one position", 3, {20}, 50, {0, 1, 1}, 0, 0, {0, 1, 1}, {0, 1, 1}, WEIGHT},
+    {"weight, volume", 1, {20}, 64, {3, 6, 6}, 3, 1, {1, 1, 1}, {1, 0, 1}, WEIGHT},
+    {"weight, strided planes", 2, {16}, 24, {6, 4, 5}, 2, 2, {1, 1, 1}, {0, 1, 1}, WEIGHT},
+    {"weight, of two", 1, {16, 27}, 32, {0, 8, 8}, 0, 0, {0, 1, 1}, {0, 1, 1}, WEIGHT},
+    {"weight, several blocks", 1, {85, 60}, 100, {0, 6, 7}, 0, 0, {0, 1, 1}, {0, 1, 1}, WEIGHT},
+    {"weight, several splits", 2, {16}, 40, {0, 19, 22}, 0, 0, {0, 1, 1}, {0, 1, 1}, WEIGHT},
 };
 enum { PROBLEMS = sizeof problems / sizeof *problems };
 
@@ -55,35 +68,64 @@ static const char *list(dl_arena *arena, const problem *p, int first, const int 
                       : dl_format(arena, "[%d, %d]", last[1], last[2]);
 }
 
+/* The type of a weight, from one number of channels to another. */
+static const char *weight(dl_arena *arena, const problem *p, int out, int in) {
+    const char *planes = p->size[0] ? dl_format(arena, "kD=%d, ", p->taps) : "";
+    return dl_format(arena, "f32[O=%d, C=%d, %skH=3, kW=3]", out, in, planes);
+}
+
+/* A window's sizes, strides and padding, from brace to brace. */
+static const char *windows(dl_arena *arena, const problem *p, const char *more) {
+    static const int ones[3] = {1, 1, 1};
+    return dl_format(arena, "{stride=%s, pad_lo=%s, pad_hi=%s%s}", list(arena, p, p->stride, ones),
+                     list(arena, p, p->lo[0], p->lo), list(arena, p, p->hi[0], p->hi), more);
+}
+
+/* %5 = the contraction of x, with its second operand. */
+static void put_contraction(dl_arena *arena, dl_buf *to, const problem *p, int g, const int *made) {
+    static const int threes[3] = {3, 3, 3};
+    const int all = p->in[0] + p->in[1];
+    const char *x = p->in[1] ? "%2" : dl_format(arena, "$x%d", g),
+               *y = image(arena, p, p->out, made), *w = weight(arena, p, p->out, all);
+    const char *size = dl_format(arena, ", size=%s", list(arena, p, made[0], made)),
+               *kernel = dl_format(arena, ", kernel=%s", list(arena, p, p->taps, threes));
+    if (p->kind == IMAGE)
+        dl_putf(to, "  param $w%d = %%3 : %s\n  %%5 = conv %s, $w%d %s : %s\n", g, w, x, g,
+                windows(arena, p, ""), y);
+    if (p->kind == INPUT)
+        dl_putf(to, "  param $w%d = %%3 : %s\n  %%5 = conv_grad_input %s, $w%d %s : %s\n", g,
+                weight(arena, p, all, p->out), x, g, windows(arena, p, size), y);
+    if (p->kind == WEIGHT)
+        dl_putf(to, "  param $y%d = %%3 : %s\n  %%5 = conv_grad_weight %s, $y%d %s : %s\n", g, y, x,
+                g, windows(arena, p, kernel), w);
+}
+
 /* Graph number `g` of it; variables have its number in their names. */
 static void put_text(dl_arena *arena, dl_buf *to, const problem *p, int g) {
-    static const int ones[3] = {1, 1, 1};
     const int all = p->in[0] + p->in[1], taps = p->taps ? p->taps : 1;
-    int made[3] = {1, 0, 0}, sign = p->mirrors ? -1 : 1;
+    const bool weighs = p->kind == WEIGHT;
+    int made[3] = {1, 0, 0}, sign = p->kind == INPUT ? -1 : 1, channels = weighs ? all : p->out;
     if (p->size[0])
-        made[0] = p->mirrors ? (p->size[0] - 1) * p->stride + taps - p->lo[0] - p->hi[0]
-                             : (p->size[0] + p->lo[0] + p->hi[0] - taps) / p->stride + 1;
+        made[0] = p->kind == INPUT ? (p->size[0] - 1) * p->stride + taps - p->lo[0] - p->hi[0]
+                                   : (p->size[0] + p->lo[0] + p->hi[0] - taps) / p->stride + 1;
     for (int i = 1; i < 3; i++) made[i] = p->size[i] + sign * (p->lo[i] + p->hi[i] - 2);
-    const char *y = image(arena, p, p->out, made);
+    const char *y = weighs ? weight(arena, p, p->out, all) : image(arena, p, p->out, made);
     dl_putf(to, "graph @case%d {\n  param $x%d = %%0 : %s\n", g, g,
             image(arena, p, p->in[0], p->size));
     if (p->in[1])
         dl_putf(to, "  param $z%d = %%1 : %s\n  %%2 = cat $x%d, $z%d {axis=C} : %s\n", g,
                 image(arena, p, p->in[1], p->size), g, g, image(arena, p, all, p->size));
+    put_contraction(arena, to, p, g, made);
     dl_putf(to,
-            "  param $w%d = %%3 : f32[O=%d, C=%d, %skH=3, kW=3]\n  param $b%d = %%4 : f32[C=%d]\n",
-            g, p->mirrors ? all : p->out, p->mirrors ? p->out : all,
-            p->size[0] ? dl_format(arena, "kD=%d, ", taps) : "", g, p->out);
-    dl_putf(to, "  %%5 = %s %s, $w%d {stride=%s, pad_lo=%s, pad_hi=%s%s} : %s\n",
-            p->mirrors ? "conv_grad_input" : "conv", p->in[1] ? "%2" : dl_format(arena, "$x%d", g),
-            g, list(arena, p, p->stride, ones), list(arena, p, p->lo[0], p->lo),
-            list(arena, p, p->hi[0], p->hi),
-            p->mirrors ? dl_format(arena, ", size=%s", list(arena, p, made[0], made)) : "", y);
-    dl_putf(to,
-            "  %%6 = add %%5, $b%d : %s\n  %%7 = leaky_relu %%6 {slope=0.1} : %s\n"
-            "  %%8 = mean %%7 {over=[N, %sH, W]} : f32[C=%d]\n"
+            "  param $b%d = %%4 : f32[C=%d]\n  %%6 = add %%5, $b%d : %s\n"
+            "  %%7 = leaky_relu %%6 {slope=0.1} : %s\n"
+            "  %%8 = mean %%7 {over=[%s%s%s]} : f32[C=%d]\n"
             "  output \"y\" = %%7\n  output \"means\" = %%8\n}\n",
-            g, y, y, p->size[0] ? "D, " : "", p->out);
+            g, channels, g, y, y, weighs ? "O, " : "N, ",
+            !p->size[0] ? ""
+            : weighs    ? "kD, "
+                        : "D, ",
+            weighs ? "kH, kW" : "H, W", channels);
 }
 
 static const char *text_of(dl_arena *arena, int n, const problem *p) {
@@ -206,18 +248,19 @@ static double error_of(const dl_plan *p, const dl_module *m) {
 
 /* The variant has fewer additions in a row, and more roundings. */
 static void test_errors(const char *target) {
-    static const problem both[] = {
-        {"errors", 1, {64}, 64, {0, 24, 24}, 0, 0, {0, 1, 1}, {0, 1, 1}, false},
-        {"errors of a gradient", 1, {64}, 64, {0, 24, 24}, 0, 0, {0, 1, 1}, {0, 1, 1}, true}};
+    static const problem all[] = {
+        {"errors", 1, {64}, 64, {0, 24, 24}, 0, 0, {0, 1, 1}, {0, 1, 1}, IMAGE},
+        {"errors of a gradient", 1, {64}, 64, {0, 24, 24}, 0, 0, {0, 1, 1}, {0, 1, 1}, INPUT},
+        {"errors of a weight", 4, {40}, 64, {0, 24, 24}, 0, 0, {0, 1, 1}, {0, 1, 1}, WEIGHT}};
     dl_arena *arena = dl_arena_new(NULL);
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 3; i++) {
         dl_module *m = NULL;
-        const dl_plan *p = compile(arena, 1, &both[i], target, dl_direct_name, &m);
+        const dl_plan *p = compile(arena, 1, &all[i], target, dl_direct_name, &m);
         double direct = p ? error_of(p, m) : 0;
-        p = p ? compile(arena, 1, &both[i], target, dl_winograd_name, &m) : NULL;
+        p = p ? compile(arena, 1, &all[i], target, dl_winograd_name, &m) : NULL;
         double winograd = p ? error_of(p, m) : 0;
         CHECK(!p || (winograd > 0 && winograd < 1.5 * direct && winograd < 4e-7),
-              "%s, %s: %.2e, directly %.2e", both[i].what, target, winograd, direct);
+              "%s, %s: %.2e, directly %.2e", all[i].what, target, winograd, direct);
     }
     dl_arena_free(arena);
 }
@@ -249,14 +292,40 @@ static bool emits(dl_arena *arena, const dl_kernel *k, const dl_target *t, dl_er
     return ok;
 }
 
+/* A weight's gradient: taken by the cost model where there are positions for it; of bf16 numbers
+ * and of groups not at all. */
+static void test_weight_schedule(void) {
+    static const problem large = {"weight", 4, {64},      64,        {0, 32, 32},
+                                  0,        0, {0, 1, 1}, {0, 1, 1}, WEIGHT},
+                         few = {"few positions", 1,         {64},  64, {0, 7, 7}, 0, 0,
+                                {0, 1, 1},       {0, 1, 1}, WEIGHT};
+    dl_arena *arena = dl_arena_new(NULL);
+    const dl_target *t = dl_cpu_target("cpu:generic");
+    dl_module *m;
+    dl_kernel *k = contraction_of(arena, &few, t, &m);
+    CHECK(k && strcmp(k->schedule.variant, dl_direct_name) == 0, "few positions of a weight: %s",
+          k ? k->schedule.variant : "");
+    k = contraction_of(arena, &large, t, &m);
+    CHECK(k && dl_winograd_named(k), "weight: %s", k ? k->schedule.variant : "");
+    if (!k) return;
+    dl_kinstr *c = &k->instrs.at[dl_kernel_anchor(k)];
+    c->windows.groups = 2;
+    CHECK(!dl_winograd_suits(k), "a weight in two groups");
+    c->windows.groups = 1;
+    CHECK(dl_winograd_suits(k), "a weight in one group");
+    k->params.at[c->parts[1][0]].type.dtype = DL_BF16;
+    CHECK(!dl_winograd_suits(k), "a weight of dy in bf16");
+    dl_arena_free(arena);
+}
+
 static void test_schedule(void) {
     static const problem large = {"large", 4, {64},      64,        {0, 32, 32},
-                                  0,       0, {0, 1, 1}, {0, 1, 1}, false},
-                         few = {"few", 1, {512}, 512, {0, 4, 4}, 0, 0, {0, 1, 1}, {0, 1, 1}, false},
+                                  0,       0, {0, 1, 1}, {0, 1, 1}, IMAGE},
+                         few = {"few", 1, {512}, 512, {0, 4, 4}, 0, 0, {0, 1, 1}, {0, 1, 1}, IMAGE},
                          kept = {"kept", 1, {256},     256,       {0, 10, 10},
-                                 0,      0, {0, 1, 1}, {0, 1, 1}, false},
+                                 0,      0, {0, 1, 1}, {0, 1, 1}, IMAGE},
                          back = {"gradient", 4, {64},      64,        {0, 32, 32},
-                                 0,          0, {0, 1, 1}, {0, 1, 1}, true},
+                                 0,          0, {0, 1, 1}, {0, 1, 1}, INPUT},
                          strided = {"gradient, strided planes",
                                     2,
                                     {64},
@@ -266,7 +335,7 @@ static void test_schedule(void) {
                                     2,
                                     {1, 1, 1},
                                     {1, 1, 1},
-                                    true};
+                                    INPUT};
     dl_arena *arena = dl_arena_new(NULL);
     const dl_target *t = dl_cpu_target("cpu:generic"), *off = dl_target_without_winograd(arena, t);
     dl_module *m;
@@ -312,6 +381,7 @@ int main(void) {
     char dir[] = "/tmp/dl_winograd_XXXXXX";
     if (!test_cache(dir)) return 1;
     test_schedule();
+    test_weight_schedule();
     for (int t = 0; t < COMPILED_CPUS; t++)
         test_judged(compiled_targets[t]), test_errors(compiled_targets[t]);
     return dl_test_end();
