@@ -360,12 +360,13 @@ def test_calm():
 
 
 def test_largest():
-    """--memory finds the largest batch that fits: one more does not; 16 bits leave room for more."""
+    """--memory finds the largest batch that fits: one more does not; 16 bits leave room for more, where training and
+    not evaluation, whose output is of 32 bits, takes the most."""
     r = compile_small("--memory=40MiB", "--json")
     found = json.loads(r.stdout)
     check(r.returncode == 0 and found["memory_bytes"] == 40 << 20, f"exit {r.returncode} {r.stdout} {r.stderr}")
     batch = {mode: f["batch"] for mode, f in found["largest_batch"].items()}
-    check(1 < batch["none"] < batch["bf16"], f"{batch}")
+    check(min(batch.values()) > 1, f"{batch}")
     for mode, n in batch.items():
         peaks = [json.loads(compile_small("--json", f"--amp_mode={mode}",
                                           f"--local_batch_size={b}").stdout)["peak_bytes"] for b in (n, n + 1)]
@@ -373,6 +374,9 @@ def test_largest():
     apart = compile_small("--memory", "40MiB", "--local_batch_size", "7", "--amp_mode", "fp16", "--json")
     check(apart.returncode == 0 and apart.stdout == r.stdout,
           f"values as words of their own: {apart.stdout} {apart.stderr}")
+    r = dlc("compile", "models/cnn_classifier.dl", "--memory=40MiB", "--json")
+    deep = {mode: f["batch"] for mode, f in json.loads(r.stdout)["largest_batch"].items()}
+    check(r.returncode == 0 and 1.5 * deep["none"] < min(deep["bf16"], deep["fp16"]), f"{deep}")
     r = compile_small("--memory=1KiB", "--json")
     check(r.returncode == 0 and json.loads(r.stdout)["largest_batch"]["none"]["batch"] == 0, f"{r.stdout} {r.stderr}")
     r = compile_small("--memory=much")

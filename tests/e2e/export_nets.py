@@ -15,7 +15,7 @@ class Net:
 
     def __init__(self, place, model, *settings):
         self.place, self.model, self.settings = place, str(model), [*map(str, settings)]
-        said = self.run("dlc", "compile", self.model, *self.settings, "--dump-after=lower", "--dump-filter=@train")
+        said = self.run("dlc", "compile", self.model, *self.settings, "--dump-after=lower", "--dump-filter=@eval")
         self.inputs, self.kept, self.outputs = {}, {}, []
         for line in said.splitlines():
             found, output = DECLARED.match(line), OUTPUT.match(line)
@@ -28,6 +28,8 @@ class Net:
                     self.inputs[name] = (dtype, axes)
                 elif role != "target":
                     self.kept[name] = (dtype, [size for _, size in axes])
+        if not self.outputs:  # comparing none of them would find nothing
+            raise RuntimeError(f"{model}: @eval has no output")
 
     def run(self, name, *args):
         r = subprocess.run([self.place.program(name), *map(str, args)], capture_output=True, text=True,
