@@ -160,3 +160,12 @@ int dl_cpu_libraries(dl_arena *arena, const dl_target *t, const dl_emitted *need
     }
     return n;
 }
+
+int dl_cpu_common_needs(dl_emitted needs[DL_CPU_COMMON_NEEDS]) {
+    for (unsigned i = 0; i < DL_CPU_COMMON_NEEDS; i++)
+        needs[i] = (dl_emitted){.needs = {[DL_NEED_LOOPS] = 2 * DL_LOOPS_SORT - 1,
+                                          [DL_NEED_HALVES] = i & 2,
+                                          [DL_NEED_GROUPS] = i & 1,
+                                          [DL_NEED_DRAWS] = i >> 2 & 1}};
+    return DL_CPU_COMMON_NEEDS;
+}

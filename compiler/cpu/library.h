@@ -14,4 +14,8 @@ void dl_cpu_open_whole(dl_buf *out, const dl_target *t, const dl_emitted *needs)
  * on the target, on the families that are needed, on 16-bit types, groups and dropout alone. */
 int dl_cpu_libraries(dl_arena *arena, const dl_target *t, const dl_emitted *needs,
                      const char *sources[DL_MOST_LIBRARIES]);
+/* The needs of most kernels: together they want every library with f32 and with bf16, with groups
+ * and without, with random numbers and without. Returns their number. */
+enum { DL_CPU_COMMON_NEEDS = 8 };
+int dl_cpu_common_needs(dl_emitted needs[DL_CPU_COMMON_NEEDS]);
 #endif

@@ -174,6 +174,16 @@ static bool check(const dl_plan *p, dl_error *err) {
     return ok;
 }
 
+static bool put_libraries(dl_arena *arena, const dl_target *t, const char *dir,
+                          const dl_console *out, dl_error *err) {
+    dl_emitted needs[DL_CPU_COMMON_NEEDS];
+    dl_plan_object objects[DL_CPU_COMMON_NEEDS] = {0};
+    const int n = dl_cpu_common_needs(needs);
+    for (int i = 0; i < n; i++)
+        objects[i].nlibraries = dl_cpu_libraries(arena, t, &needs[i], objects[i].libraries);
+    return dl_jit_put_libraries(arena, n, objects, t, dir, out, err);
+}
+
 const dl_backend dl_backend_cpu = {.name = "cpu",
                                    .find = find,
                                    .list = list,
@@ -181,6 +191,7 @@ const dl_backend dl_backend_cpu = {.name = "cpu",
                                    .emit = dl_cpu_emit,
                                    .open = dl_cpu_open,
                                    .libraries = dl_cpu_libraries,
+                                   .put_libraries = put_libraries,
                                    .build = dl_jit_compile,
                                    .toolchain = toolchain,
                                    .check = check,

@@ -137,6 +137,19 @@ static void add_shared(dl_arena *arena, names *dirs, const dl_console *out) {
     }
 }
 
+/* The folder of this installation, or of a build next to its programs. Who may write there may
+ * replace the programs, so that the way to it is not asked; its files must be closed as others. */
+static void add_installed(dl_arena *arena, names *dirs) {
+    char dir[PATH_MAX];
+    struct stat st;
+    const char *found = NULL;
+    if (dl_install_own_path(DL_KERNELS, dir, sizeof dir))
+        found = dl_strdup(arena, dir);
+    else if (dl_install_own_dir(dir, sizeof dir))
+        found = dl_format(arena, "%s/../kernels", dir);
+    if (found && stat(found, &st) == 0 && S_ISDIR(st.st_mode)) dl_push(arena, dirs, found);
+}
+
 const dl_cache *dl_cache_open(dl_arena *arena, const dl_console *out, dl_error *err) {
     dl_cache *c = DL_NEW(arena, dl_cache);
     names dirs = {0};
@@ -152,6 +165,7 @@ const dl_cache *dl_cache_open(dl_arena *arena, const dl_console *out, dl_error *
     if (own) dl_push(arena, &dirs, own);
     c->first_shared = dirs.n;
     add_shared(arena, &dirs, out);
+    add_installed(arena, &dirs);
     c->dirs = dirs.at, c->ndirs = dirs.n;
     return c;
 }
@@ -160,6 +174,7 @@ const dl_cache *dl_cache_open_shared(dl_arena *arena, const dl_console *out) {
     dl_cache *c = DL_NEW(arena, dl_cache);
     names dirs = {0};
     add_shared(arena, &dirs, out);
+    add_installed(arena, &dirs);
     c->dirs = dirs.at, c->ndirs = dirs.n;
     return c;
 }

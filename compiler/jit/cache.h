@@ -1,6 +1,7 @@
 /* The caches of compiled kernels and plans: a directory of the user's, mode 0700, one file an
- * entry, published by one rename; and directories of others that are only read (DLR_CACHE_PATH). An
- * entry may vanish at any time (cache_prune.h): what was read is in memory. */
+ * entry, published by one rename; and directories that are only read: of others (DLR_CACHE_PATH),
+ * and that of the installation. An entry may vanish at any time (cache_prune.h): what was read is
+ * in memory. */
 #ifndef DL_CACHE_H
 #define DL_CACHE_H
 #include "ir/base/arena.h"
@@ -16,7 +17,7 @@ typedef struct {
  * and so is a directory of DLR_CACHE_PATH that is not trusted; one that is not there is passed
  * over. NULL: DL_TRUST of dl_cache_dir, and DL_IO where DLR_CACHE_DIR names what cannot be made. */
 const dl_cache *dl_cache_open(dl_arena *arena, const dl_console *out, dl_error *err);
-/* The directories of DLR_CACHE_PATH alone. */
+/* The directories that are only read alone. */
 const dl_cache *dl_cache_open_shared(dl_arena *arena, const dl_console *out);
 /* The bytes stored under `key`, or NULL when there are none. A damaged or foreign file counts as
  * none. */

@@ -59,8 +59,10 @@ static int open_work(dl_arena *arena, const dl_cache *cache, const dl_console *o
 typedef struct {
     const char *source;
     uint64_t key;
-    bool wanted;      /* by a source that is compiled */
-    const char *path; /* of its object, once it is there to be linked */
+    bool wanted;                /* by a source that is compiled */
+    const char *path;           /* of its object, once it is there to be linked */
+    const unsigned char *image; /* the same in memory */
+    size_t bytes;
 } library;
 typedef DL_ARRAY(library) libraries;
 
@@ -107,7 +109,7 @@ static bool make_libraries(void *of, int n, const int *which, dl_error *err) {
     bool ok = dl_jit_run(b->arena, b->way, n, jobs, b->work, b->out, &b->stopped, err);
     for (int i = 0; i < n && ok; i++) {
         library *l = &b->libraries.at[which[i]];
-        l->path = jobs[i].path;
+        l->path = jobs[i].path, l->image = jobs[i].image, l->bytes = jobs[i].bytes;
         ok = keep(b, l->key, &jobs[i], err);
     }
     return ok;
@@ -124,7 +126,7 @@ static bool take_library(void *of, int i, bool first) {
     if (!j.image) return false;
     const char *path = dl_format(b->arena, "%s/c%d.o", b->work, i);
     if (dl_jit_loads(&j, &why) && dl_write_file(path, (const char *)j.image, j.bytes, &why)) {
-        l->path = path;
+        l->path = path, l->image = j.image, l->bytes = j.bytes;
         return true;
     }
     if (first) warn_anew(b, &why);
@@ -161,6 +163,8 @@ static dl_jit_job link_object(build *b, const dl_plan_object *o, const dl_jit_li
                         .flags = kernels->flags};
 }
 
+typedef bool make_jobs(build *b, int n, const int *which, dl_jit_job *jobs, dl_error *err);
+
 static bool make_objects(build *b, int n, const int *which, dl_jit_job *jobs, dl_error *err) {
     if (!fill_libraries(b, n, which, err)) return false;
     const dl_plan_object **of = DL_NEWS(b->arena, const dl_plan_object *, n + 1);
@@ -173,15 +177,21 @@ static bool make_objects(build *b, int n, const int *which, dl_jit_job *jobs, dl
     return b->stopped || dl_jit_run(b->arena, b->way, n, jobs, b->work, b->out, &b->stopped, err);
 }
 
-static bool compile_missing(void *of, int n, const int *which, dl_error *err) {
-    build *b = of;
+static bool make_libraries_alone(build *b, int n, const int *which, dl_jit_job *jobs,
+                                 dl_error *err) {
+    (void)jobs;
+    return fill_libraries(b, n, which, err);
+}
+
+/* Lets `make` compile for these sources, in a folder of which nothing is left. */
+static bool make_in_folder(build *b, make_jobs *make, int n, const int *which, dl_jit_job *jobs,
+                           dl_error *err) {
     char *work;
     const int lock = open_work(b->arena, b->cache, b->out, &work, err);
     if (lock < 0) return false;
-    dl_jit_job *jobs = DL_NEWS(b->arena, dl_jit_job, n + 1);
     b->work = work, b->stopped = 0;
     dl_console_stoppable(b->out, DL_STOP_CLEANLY);
-    bool ok = make_objects(b, n, which, jobs, err);
+    bool ok = make(b, n, which, jobs, err);
     dl_error ignored = {0}; /* what cannot be removed stays until the next process looks */
     dl_remove_tree(work, &ignored);
     close(lock), free(work);
@@ -191,6 +201,13 @@ static bool compile_missing(void *of, int n, const int *which, dl_error *err) {
         return dl_fail(err, DL_REQUEUE,
                        "stopped by a signal (%s) while kernels were compiled: nothing was trained",
                        strsignal(b->stopped));
+    return ok;
+}
+
+static bool compile_missing(void *of, int n, const int *which, dl_error *err) {
+    build *b = of;
+    dl_jit_job *jobs = DL_NEWS(b->arena, dl_jit_job, n + 1);
+    bool ok = make_in_folder(b, make_objects, n, which, jobs, err);
     for (int i = 0; i < n && ok; i++) {
         dl_plan_object *o = &b->sources[which[i]];
         o->image = jobs[i].image, o->bytes = jobs[i].bytes;
@@ -221,23 +238,45 @@ static uint64_t object_key(build *b, const dl_plan_object *o) {
     return key;
 }
 
+/* Opens the caches, and finds the compiler of this machine. */
+static bool open_build(build *b, dl_jit_way *w, dl_error *err) {
+    b->cache = dl_cache_open(b->arena, b->out, err);
+    if (b->cache && b->cache->own) dl_temporary_sweep(b->cache->own);
+    b->way = w;
+    return b->cache && dl_jit_find(b->arena, w->in, w->target, &w->cc, err);
+}
+
 bool dl_jit_compile_as(dl_arena *arena, const dl_jit_language *in, int n, dl_plan_object *sources,
                        const dl_target *t, const dl_console *out, int *compiled, dl_error *err) {
     dl_jit_way w = {.in = in, .target = t};
-    const dl_cache *cache = dl_cache_open(arena, out, err);
-    if (cache && cache->own) dl_temporary_sweep(cache->own);
-    if (!cache || !dl_jit_find(arena, in, t, &w.cc, err)) return false;
-    build b = {.arena = arena, .cache = cache, .way = &w, .sources = sources, .out = out};
+    build b = {.arena = arena, .sources = sources, .out = out};
+    if (!open_build(&b, &w, err)) return false;
     uint64_t *keys = DL_NEWS(arena, uint64_t, n + 1);
     for (int i = 0; i < n; i++) keys[i] = sources[i].key = object_key(&b, &sources[i]);
     const dl_cache_wants wants = {
         .of = &b, .n = n, .keys = keys, .take = take, .make = compile_missing};
-    if (!dl_cache_fill(arena, cache, &wants, out, compiled, err)) return false;
-    if (*compiled) dl_cache_prune_to_bound(cache, out);
+    if (!dl_cache_fill(arena, b.cache, &wants, out, compiled, err)) return false;
+    if (*compiled) dl_cache_prune_to_bound(b.cache, out);
     return true;
 }
 
 bool dl_jit_compile(dl_arena *arena, int n, dl_plan_object *sources, const dl_target *t,
                     const dl_console *out, int *compiled, dl_error *err) {
     return dl_jit_compile_as(arena, &dl_jit_c, n, sources, t, out, compiled, err);
+}
+
+bool dl_jit_put_libraries(dl_arena *arena, int n, dl_plan_object *sources, const dl_target *t,
+                          const char *dir, const dl_console *out, dl_error *err) {
+    dl_jit_way w = {.in = &dl_jit_c, .target = t};
+    build b = {.arena = arena, .sources = sources, .out = out};
+    int *all = DL_NEWS(arena, int, n + 1);
+    for (int i = 0; i < n; i++) all[i] = i;
+    if (!open_build(&b, &w, err) || !make_in_folder(&b, make_libraries_alone, n, all, NULL, err))
+        return false;
+    bool ok = true;
+    for (int i = 0; i < b.libraries.n && ok; i++) {
+        const library *l = &b.libraries.at[i];
+        ok = dl_cache_put(dir, l->key, l->image, l->bytes, err);
+    }
+    return ok;
 }

@@ -49,4 +49,8 @@ bool dl_jit_compile_as(dl_arena *arena, const dl_jit_language *in, int n, dl_pla
 /* The same of C. */
 bool dl_jit_compile(dl_arena *arena, int n, dl_plan_object *sources, const dl_target *t,
                     const dl_console *out, int *compiled, dl_error *err);
+/* Writes the libraries of these sources, compiled or from the caches, to `dir`, a folder that
+ * others may read as a cache. Errors: the same, and DL_IO for what cannot be written. */
+bool dl_jit_put_libraries(dl_arena *arena, int n, dl_plan_object *sources, const dl_target *t,
+                          const char *dir, const dl_console *out, dl_error *err);
 #endif

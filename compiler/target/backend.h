@@ -92,6 +92,10 @@ typedef struct dl_backend {
      * plans; returns their number. */
     int (*libraries)(dl_arena *arena, const dl_target *t, const dl_emitted *needs,
                      const char *sources[DL_MOST_LIBRARIES]);
+    /* NULL, or: writes those libraries that most plans are linked to, as entries of a cache, to
+     * `dir`. Errors: those of `build`. */
+    bool (*put_libraries)(dl_arena *arena, const dl_target *t, const char *dir,
+                          const dl_console *out, dl_error *err);
     /* Appends the source of the input gather (ir/plan/feed.h). NULL: the host makes the inputs. */
     void (*feed)(dl_buf *out, const dl_target *t);
     /* Fills each object's image (and its key and bytes) from the cache, or by compiling its source;

@@ -1,31 +1,37 @@
-/* `dlc cache`: lists compiled kernels and plans on disk, and removes those that were not used for
- * longest. */
+/* `dlc cache`: lists compiled kernels and plans on disk, removes those that were not used for
+ * longest, and fills a folder with the loops that models share. */
 #include <string.h>
 #include <time.h>
 
 #include "compiler/jit/cache_prune.h"
+#include "compiler/target/backend.h"
+#include "ir/base/dirs.h"
 #include "ir/base/foreign.h"
 #include "runtime/analyze/analyze.h"
 
 static const dl_option options[] = {
     {"max", 0, "SIZE", "prune: what is left at most, such as 1MiB (DLR_CACHE_MAX, or 1GiB)"},
+    {"target", 0, "NAME", "fill: the CPUs, such as cpu:avx2 (cpu: this one); several with commas"},
     DL_OPTION_HELP,
     {0}};
 
 static const char usage[] =
     "usage: dlc cache list\n"
-    "       dlc cache prune [--max=SIZE]\n\n"
+    "       dlc cache prune [--max=SIZE]\n"
+    "       dlc cache fill FOLDER [--target=NAME,...]\n\n"
     "Compiled kernels and plans are kept in DLR_CACHE_DIR, or $XDG_CACHE_HOME/dlc, or "
     "~/.cache/dlc.\n"
     "A command that has added some removes those that were not used for longest beyond a bound: "
     "DLR_CACHE_MAX,\n"
     "1 GiB without; 0 is no bound. Whatever is removed is compiled again when it is needed. "
     "Folders of\n"
-    "DLR_CACHE_PATH are only read.\n\n"
+    "DLR_CACHE_PATH, and lib/dlc/kernels of the installation, are only read.\n\n"
     "commands:\n"
     "  list   each file, what it holds, its size and its last use; then the total\n"
     "  prune  remove the files that were not used for longest, until the rest is no larger than "
-    "--max\n\n";
+    "--max\n"
+    "  fill   write the loops that most models share to FOLDER, which then belongs in "
+    "DLR_CACHE_PATH\n\n";
 
 static const char *size_text(dl_arena *arena, int64_t bytes) {
     static const char *const units[] = {"KiB", "MiB", "GiB"};
@@ -55,6 +61,25 @@ static bool list_one(const dl_invocation *call, const char *dir, const char *res
     return true;
 }
 
+/* The loops of each of the targets that --target names. */
+static bool fill(const dl_invocation *call, const char *dir, dl_error *err) {
+    const char *said = dl_config_option(call->config, "target");
+    dl_arena *arena = call->arena;
+    if (!dl_make_dirs(dir, 0755, err)) return false;
+    for (const char *at = said ? said : "cpu"; at;) {
+        const char *name = dl_strndup(arena, at, strcspn(at, ","));
+        const dl_target *t = dl_target_find(arena, name, err);
+        if (!t) return false;
+        if (!t->backend->put_libraries)
+            return dl_fail(err, DL_USAGE, "--target=%.60s: kernels of this target share no loops",
+                           name);
+        if (!t->backend->put_libraries(arena, t, dir, call->out, err)) return false;
+        at = strchr(at, ',');
+        at = at ? at + 1 : NULL;
+    }
+    return list_one(call, dir, "", err);
+}
+
 static bool list(const dl_invocation *call, const char *dir, dl_error *err) {
     dl_arena *arena = call->arena;
     int64_t bound;
@@ -64,7 +89,7 @@ static bool list(const dl_invocation *call, const char *dir, dl_error *err) {
     if (!list_one(call, dir, most, err)) return false;
     const dl_cache *c = dl_cache_open_shared(arena, call->out);
     for (int i = 0; i < c->ndirs; i++)
-        if (!list_one(call, c->dirs[i], "; only read (DLR_CACHE_PATH)", err)) return false;
+        if (!list_one(call, c->dirs[i], "; only read", err)) return false;
     return true;
 }
 
@@ -90,24 +115,35 @@ static bool prune(const dl_invocation *call, const char *dir, dl_error *err) {
 }
 
 static bool run(dl_invocation *call, dl_error *err) {
+    const int n = call->config->positional.n;
     const char *dir = dl_cache_own_path(call->arena),
-               *what = call->config->positional.n ? call->config->positional.at[0] : "";
-    bool lists = !strcmp(what, "list"), prunes = !strcmp(what, "prune");
-    if (!lists && !prunes)
-        return dl_fail(err, DL_USAGE, "%s%.60s%s`dlc cache list` or `dlc cache prune`?",
+               *what = n ? call->config->positional.at[0] : "",
+               *folder = n > 1 ? call->config->positional.at[1] : NULL;
+    bool lists = !strcmp(what, "list"), prunes = !strcmp(what, "prune"),
+         fills = !strcmp(what, "fill");
+    if (!lists && !prunes && !fills)
+        return dl_fail(err, DL_USAGE,
+                       "%s%.60s%s`dlc cache list`, `dlc cache prune` or `dlc cache fill`?",
                        *what ? "cache has no command '" : "", what, *what ? "': " : "");
-    if (lists && dl_config_option(call->config, "max"))
+    if (!prunes && dl_config_option(call->config, "max"))
         return dl_fail(err, DL_USAGE, "--max is an option of `dlc cache prune`");
+    if (!fills && dl_config_option(call->config, "target"))
+        return dl_fail(err, DL_USAGE, "--target is an option of `dlc cache fill`");
+    if (fills != (folder != NULL))
+        return dl_fail(err, DL_USAGE,
+                       fills ? "which folder? `dlc cache fill FOLDER`"
+                             : "a folder goes with `dlc cache fill`");
+    if (fills) return fill(call, folder, err);
     if (!dir) return dl_fail(err, DL_IO, "there is no cache: HOME is not set");
     return lists ? list(call, dir, err) : prune(call, dir, err);
 }
 
 const dl_subcommand dl_subcommand_cache = {
     .name = "cache",
-    .help = "list compiled kernels and plans that are kept, or remove the oldest",
+    .help = "list compiled kernels and plans that are kept, remove the oldest, or ship loops",
     .usage = usage,
     .options = options,
     .options_only = true,
-    .most_files = 1,
+    .most_files = 2,
     .run = run,
 };

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """check_cache.py BUILD: compiled kernels and plans on disk. Read-only caches of a site (DLR_CACHE_PATH), homes that
-cannot be written, nodes without a compiler, processes that meet on a cold cache, dlc cache list and prune, the
+cannot be written, nodes without a compiler, processes that meet on a cold cache, dlc cache list, prune and fill, the
 bound."""
 import os
 import pathlib
@@ -107,6 +107,41 @@ def check_owners(cc):
     count = calls("site_cc")
     r = run(path("theirs/dlc"), "compile", "net.dl", DLR_CACHE_PATH=path("site"), DLR_CACHE_DIR=path("own3"), CC=cc)
     check(r.returncode == 0 and not warnings(r) and calls("site_cc") == count, f"the program's owner's: {r.stderr}")
+
+
+def test_fill():
+    """The loops that models share are compiled before: for a site, and for this build beside its programs."""
+    cc = compiler("fill_cc")
+    r = run(DLC, "cache", "fill", path("loops"), "--target=cpu:generic,cpu", DLR_CACHE_DIR=path("filler"), CC=cc)
+    loops = set(entries("loops"))
+    check(r.returncode == 0 and len(loops) > 40 and f"{path('loops')}: {len(loops)} files" in r.stdout,
+          f"two targets: {len(loops)} {r.stderr}")
+    count = calls("fill_cc")
+    for target in ("cpu:generic", "cpu"):
+        anew = run(DLC, "compile", "net.dl", f"--target={target}", DLR_CACHE_DIR=path("anew"), CC=cc)
+        without, count = calls("fill_cc") - count, calls("fill_cc")
+        r = run(DLC, "compile", "net.dl", f"--target={target}", DLR_CACHE_DIR=path("after"),
+                DLR_CACHE_PATH=path("loops"), CC=cc)
+        filled, count = calls("fill_cc") - count, calls("fill_cc")
+        check(anew.returncode == r.returncode == 0 and 0 < filled < without,
+              f"{target}: {filled} compilers, and {without} without: {r.stderr}")
+    check(set(entries("anew")) - loops == set(entries("after")), "what a model has of its own is compiled, and kept")
+    own = BUILD / "kernels"
+    here = {p.name for p in own.iterdir()}
+    said = run(DLC, "cache", "list", DLR_CACHE_DIR=path("after")).stdout
+    check(f"cli/../kernels: {len(here)} files" in said, f"a list has them: {said[-200:]}")
+    bare = run(DLC, "compile", "net.dl", DLR_CACHE_DIR=path("bare"), CC="cc -DANOTHER_KEY")
+    r = run(DLC, "compile", "net.dl", DLR_CACHE_DIR=path("own_build"))
+    check(bare.returncode == r.returncode == 0 and len(entries("own_build")) < len(entries("bare"))
+          and not here & set(entries("own_build")),
+          f"a build has its own: {len(entries('own_build'))} files, and {len(entries('bare'))} without")
+    for words, message in ((["fill"], "which folder?"), (["list", "x"], "a folder goes with `dlc cache fill`"),
+                           (["list", "--target=cpu"], "--target is an option of `dlc cache fill`"),
+                           (["fill", "x", "--max=1MiB"], "--max is an option of `dlc cache prune`"),
+                           (["fill", path("x"), "--target=cpu:none"], "unknown target 'cpu:none'"),
+                           (["fill", path("x"), "--target=cuda:sm_90"], "kernels of this target share no loops")):
+        r = run(DLC, "cache", *words, DLR_CACHE_DIR=path("after"))
+        check(r.returncode == 2 and message in r.stderr, f"{words}: {r.returncode} {r.stderr}")
 
 
 def test_no_home():
@@ -296,6 +331,7 @@ def test_bound():
 
 path("net.dl").write_text(MODEL)
 test_shared()
+test_fill()
 test_no_home()
 test_full()
 test_no_compiler()

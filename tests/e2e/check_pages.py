@@ -74,7 +74,7 @@ def check_bash_details():
     check(bash_words("dlc", "co")[0].split() == ["compile"], "a command begun")
     pathlib.Path(TMP, "mine.dl").touch()
     check(bash_words("dlrun", "mi")[0].split() == ["mine.dl"], "a model's file")
-    check(bash_words("dlc", "cache", "")[0].split() == ["list", "prune"], "words of a command")
+    check(bash_words("dlc", "cache", "")[0].split() == ["list", "prune", "fill"], "words of a command")
     check(bash_words("dlc", "compile", "mi")[0].split() == [], "files are left to bash's default")
 
 

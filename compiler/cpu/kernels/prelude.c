@@ -48,10 +48,13 @@ typedef unsigned short vh_any __attribute__((vector_size(LANES * 2), aligned(2),
 #define UNUSED static WARM __attribute__((unused))
 /* Called by kernels. SEPARATE: the functions with this attribute are in other objects than their
  * callers (compiler/cpu/library.h). */
+/* HEAD: a kernel's function that calls them. */
 #if SEPARATE
 #define ENTRY WARM __attribute__((visibility("hidden")))
+#define HEAD
 #else
 #define ENTRY UNUSED
+#define HEAD  WARM
 #endif
 
 /* ---- the element that an index denotes on an axis of n (ir/affine.h) ---- */
