@@ -2,10 +2,11 @@
  * of memory is kept.
  *
  * A node waits for its operands. A node that overwrites a variable with its next value also
- * waits for all other readers of the old value. Both rules run such a node as soon as possible:
- * it takes no memory and usually frees a gradient. Collectives run as soon as possible, too. A
- * reader of a collective's result runs only when two more collectives of its kind have started,
- * or when no other node is ready: until then the transfer may overlap with computation. */
+ * waits for all other readers of the old value. Both rules run a node that makes nothing else as
+ * soon as possible: it takes no memory and usually frees a gradient. Collectives run as soon as
+ * possible, too. A reader of a collective's result runs only when two more collectives of its kind
+ * have started, or when no other node is ready: until then the transfer may overlap with
+ * computation. */
 #include "ir/base/heap.h"
 #include "ir/walk.h"
 #include "passes/memory/memory.h"
@@ -14,8 +15,8 @@
 typedef struct {
     const dl_waits *waits;
     dl_arena *arena;
-    const bool *updates; /* computes the next value of a variable */
-    int *open;           /* dependences that are still open; -1: placed */
+    const bool *in_place; /* by value id: the next value of a variable */
+    int *open;            /* dependences that are still open; -1: placed */
     int *left; /* by value id: the number of remaining readers, plus one that never comes when the
                   host reads it */
     int *readers;    /* by value id: the number of remaining reader nodes */
@@ -40,7 +41,8 @@ static int64_t rank_as_given(const scheduler *s, int i) {
 static int64_t rank_by_bytes(const scheduler *s, int i) {
     const dl_node *n = s->waits->node[i];
     int64_t bytes = 0;
-    for (int k = 0; k < n->nout; k++) bytes += dl_type_bytes(&n->out[k].type);
+    for (int k = 0; k < n->nout; k++)
+        if (!s->in_place[n->out[k].id]) bytes += dl_type_bytes(&n->out[k].type);
     for (int k = 0; k < n->nin; k++) s->reads[n->in[k]->id]++;
     for (int k = 0; k < n->nin; k++) {
         const dl_value *v = n->in[k];
@@ -68,9 +70,16 @@ static int find_under_way(const scheduler *s, int i) {
     return last;
 }
 
+/* Does the node make the next values of variables alone? */
+static bool updates(const scheduler *s, const dl_node *n) {
+    for (int k = 0; k < n->nout; k++)
+        if (!s->in_place[n->out[k].id]) return false;
+    return true;
+}
+
 static void offer(scheduler *s, dl_heap *ready, rank_fn *rank, int i) {
     int under_way = find_under_way(s, i);
-    bool first = s->updates[i] || dl_op_is_collective(s->waits->node[i]->op);
+    bool first = updates(s, s->waits->node[i]) || dl_op_is_collective(s->waits->node[i]->op);
     int64_t late = INT64_MAX / 2 + under_way;
     dl_heap_put(s->arena, ready, under_way ? late : first ? INT64_MIN : rank(s, i), i);
 }
@@ -127,9 +136,9 @@ static int *count_readers(const dl_waits *w, const dl_graph *g, dl_arena *arena)
 }
 
 /* Fills `order` by the priority `rank`. False: an update waits for itself. */
-static bool run_list(const dl_waits *w, const dl_graph *g, const bool *updates, rank_fn *rank,
+static bool run_list(const dl_waits *w, const dl_graph *g, const bool *in_place, rank_fn *rank,
                      dl_arena *arena, dl_node **order) {
-    scheduler s = {.waits = w, .arena = arena, .updates = updates};
+    scheduler s = {.waits = w, .arena = arena, .in_place = in_place};
     dl_heap ready = {0};
     int placed = 0;
     s.open = DL_NEWS(arena, int, w->n), s.left = DL_NEWS(arena, int, g->next_id);
@@ -155,18 +164,17 @@ bool dl_pass_schedule(dl_graph *g, dl_pass_ctx *ctx) {
     if (g->nodes.n == 0) return false;
     dl_arena *scratch = dl_arena_new(ctx->arena);
     dl_waits w = dl_find_waits(g, scratch);
-    bool *updates = DL_NEWS(scratch, bool, w.n), fine = true;
+    bool *in_place = DL_NEWS(scratch, bool, g->next_id + 1), fine = true;
     for (int r = 0; r < g->results.n; r++) {
         const dl_result *res = &g->results.at[r];
-        if (res->role == DL_RESULT_UPDATE && res->value->def)
-            updates[w.position[res->value->id]] = true;
+        if (res->role == DL_RESULT_UPDATE && res->value->def) in_place[res->value->id] = true;
     }
     dl_node **best = NULL;
     int64_t best_peak = 0;
     for (size_t i = 0; fine && i < sizeof ranks / sizeof *ranks; i++) {
         dl_node **order = DL_NEWS(scratch, dl_node *, w.n);
         dl_liveness live;
-        fine = run_list(&w, g, updates, ranks[i], scratch, order) ||
+        fine = run_list(&w, g, in_place, ranks[i], scratch, order) ||
                dl_fail(ctx->err, DL_INTERNAL,
                        "graph '%s': no order of its nodes lets every variable be updated in place",
                        g->name);
