@@ -29,6 +29,7 @@ typedef struct {
     void *user;
     const dl_console *out; /* told what the user should know meanwhile; NULL: nobody is */
     int compile_threads;   /* sources are made for so many; 0: as many as there are CPUs */
+    int64_t memory;        /* bytes that the plan may take, with a thread's for each CPU; 0: all */
     bool link;             /* false: stop before the system compiler (figures and sources only) */
     bool late; /* the plan may lack what "train" does not need, until plan->late is finished */
     const dl_objective_options *objectives; /* of those of the train graph; may be NULL */
@@ -39,12 +40,13 @@ typedef struct {
 typedef struct {
     double passes_ms, emit_ms, cc_ms;
     int compiled; /* sources that were not in the cache */
+    int repeated; /* kernels that a step runs again, for less memory */
 } dl_compile_times;
 
 /* Lowers the module in place and returns its plan, which lives in a new arena under `parent` and
  * refers to nothing of the module. Use dl_arena_move to keep it longer than the parent. NULL on
- * a fault: DL_INPUT (an op or gradient that is not implemented), DL_RESOURCE (compiler), DL_IO,
- * DL_TRUST (cache). */
+ * a fault: DL_INPUT (an op or gradient that is not implemented), DL_RESOURCE (compiler; more memory
+ * than opt->memory), DL_IO, DL_TRUST (cache). */
 dl_plan *dl_compile(dl_arena *parent, dl_module *m, const dl_compile_options *opt,
                     dl_compile_times *times, dl_error *err);
 #endif

@@ -328,6 +328,15 @@ static bool check_statistics(const dl_session *s, dl_error *err) {
     return true;
 }
 
+static bool find_memory(const dl_config *c, int64_t *bytes, dl_error *err) {
+    *bytes = 0;
+    if (dl_config_is_null(c, DL_KEY_memory_budget)) return true;
+    const char *said = dl_config_str(c, DL_KEY_memory_budget);
+    return (dl_parse_size(said, bytes) && *bytes > 0) ||
+           dl_config_fail(c, DL_KEY_memory_budget, err,
+                          "memory_budget must be a size such as 8GiB or 512MiB, not '%.60s'", said);
+}
+
 bool dl_session_options(const dl_session *s, const char *target, dl_compile_options *opt,
                         dl_error *err) {
     *opt = (dl_compile_options){.model = s->model_name,
@@ -347,6 +356,7 @@ bool dl_session_options(const dl_session *s, const char *target, dl_compile_opti
     opt->target = dl_target_find(s->arena, target, err);
     if (opt->target && strcmp(dl_config_str(s->config, DL_KEY_winograd), "off") == 0)
         opt->target = dl_target_without_winograd(s->arena, opt->target);
+    if (!find_memory(s->config, &opt->memory, err)) return false;
     opt->validate = DL_VALIDATE_STAGES;
     return opt->target && check_statistics(s, err);
 }

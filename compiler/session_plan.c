@@ -26,6 +26,7 @@ static uint64_t plan_key(const dl_session *s, const dl_compile_options *opt, uin
     h = dl_hash_str(opt->skip ? opt->skip : "", h);
     h = dl_hash(&opt->keep_gradients, sizeof opt->keep_gradients, h);
     h = dl_hash(&opt->tf32, sizeof opt->tf32, h);
+    h = dl_hash(&opt->memory, sizeof opt->memory, h);
     h = dl_hash(&opt->target->winograd, sizeof opt->target->winograd, h);
     h = dl_hash(&opt->step_options, sizeof opt->step_options, h);
     h = dl_param_rules_hash(opt->params, h);

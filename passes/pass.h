@@ -50,7 +50,8 @@ typedef struct {
                                                         (ir/kernel/contraction_rules.h); NULL: the
                                                         rules that every backend keeps */
     bool (*keeps)(const dl_node *n); /* composites that `lower` leaves as they are; NULL: none */
-    bool keep_gradients;             /* gradients are results of the step (dlrun --save_grads) */
+    int64_t memory; /* bytes that the arena may take, where kernels are run again for it; 0: all */
+    bool keep_gradients; /* gradients are results of the step (dlrun --save_grads) */
     dl_step_options step_options;
     const dl_objective_options *objectives; /* of objectives whose options differ from these */
     int nobjectives;

@@ -8,7 +8,8 @@ const char dl_pipeline[] =
     "amp,partial_batch,global_batch,lower,simplify,contractions,shard,autodiff,ring,accumulate,"
     "data_parallel,optimizer,legalize_contractions,align_scans,simplify,one_pass_variance,cast_"
     "weights_once,"
-    "layout,order_collectives,fuse,buckets,in_place_updates,recompute,schedule,plan_memory";
+    "layout,order_collectives,fuse,buckets,in_place_updates,recompute,schedule,fit_memory,plan_"
+    "memory";
 
 #define dl_skip_nothing NULL
 enum { AROUND, WITHIN };

@@ -147,6 +147,8 @@ struct dl_kernel {
     bool keeps_weight; /* its contraction's weight stays the same from run to run, so that a launch
                           prepares it once (ir/plan/plan.h); set where a plan is made, and not in
                           the text */
+    const dl_kernel *repeats; /* the kernel of which it is a copy that runs later in the step, with
+                                 the same code; NULL: none. Not in the text */
 };
 
 /* The template that a kernel calls, or NULL. */

@@ -196,11 +196,11 @@ static void print_figures(const dl_console *out, const dl_session *s, const dl_p
             "\"peak_bytes\": %lld, \"state_bytes\": %lld, \"predicted_ms\": %.3f, "
             "\"compile_ms\": %.1f, "
             "\"passes_ms\": %.1f, "
-            "\"cc_ms\": %.1f, \"compiled\": %d, ",
+            "\"cc_ms\": %.1f, \"compiled\": %d, \"repeated_kernels\": %d, ",
             s->model_name, p->target, (long long)s->batch, (long long)s->parameters,
             (long long)step.flops, (long long)step.bytes, step.kernels, (long long)peak,
             (long long)count_state(p), step.predicted_us * 1e-3, ms, s->times.passes_ms,
-            s->times.cc_ms, s->times.compiled);
+            s->times.cc_ms, s->times.compiled, s->times.repeated);
         print_groups(out, s);
         print_kernels(out, s, p, opt->target);
         print_amp(out, s->module->graphs.at[0], opt->step_options.low);
@@ -217,6 +217,9 @@ static void print_figures(const dl_console *out, const dl_session *s, const dl_p
         "  peak memory     %.1f MiB, exactly (parameters, optimiser, activations, workspace, %d "
         "threads)\n",
         (double)peak / 1048576, dl_cpus_allowed());
+    if (s->times.repeated)
+        dl_console_text(out, "  memory budget   %d kernels run again in the backward pass\n",
+                        s->times.repeated);
     dl_console_text(out, "  predicted step  %.1f ms\n", step.predicted_us * 1e-3);
     dl_console_text(out, "  compiled in     %.0f ms (%s)\n", ms,
                     s->times.compiled ? "kernels compiled" : "kernels from the cache");

@@ -44,6 +44,8 @@ static const char *read_heading(const char *text, dl_pass_ctx *ctx) {
             ctx->parallel.dp = ctx->parallel.batch_ranks = 2;
         else if (!strcmp(word, "--zero"))
             ctx->parallel.dp = 2, ctx->parallel.zero = true;
+        else if (!strncmp(word, "--memory=", 9))
+            ctx->memory = strtoll(word + 9, NULL, 10);
         else
             CHECK(false, "'%s' in the first line is no option", word);
     }
