@@ -325,7 +325,7 @@ def places(s):
         return s.add(f"argmax({x.dl}, over={a})", ATOM, f"({x.py}).argmax({d})", [c for c in x.axes if c[0] != a],
                      [x], "i", n)
     if way == 1:
-        k = s.r.randint(1, n)
+        k = n if a == "N" else s.r.randint(1, n)  # N without a size is that of the batch
         return s.add(f"top_k({x.dl}, {k}, over={a})", ATOM,
                      f"torch.sort(({x.py}), dim={d}, descending=True, stable=True).indices.narrow({d}, 0, {k})",
                      [(c, k if c == a else m) for c, m in x.axes], [x], "i", n)
