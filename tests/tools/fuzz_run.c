@@ -186,6 +186,7 @@ static void try_passes(const fuzz_case *c, const fuzz_way *way, fuzz_verdict *v)
     dl_pass_ctx ctx =
         context(m->arena, way, c->low, (dl_layout){.kind = DL_PANEL, .width = 8}, &err);
     dl_pass_options opt = {.validate = DL_VALIDATE_PASSES, .skip = way->skip};
+    ctx.memory = (int64_t)(c->seed % 2); /* a byte: as many kernels as possible run again */
     dl_interp *in = NULL;
     const dl_graph *g = m->graphs.at[0];
     if (dl_run_passes(m, dl_pipeline, &ctx, opt)) {
