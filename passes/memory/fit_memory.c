@@ -145,8 +145,7 @@ static range idle(const fitter *f, const dl_uses *u, int i, int at) {
     return r;
 }
 
-/* The bytes beyond the limits that come as operand v has to live for a copy before position `at`.
- */
+/* The bytes beyond the limits that come where operand v has to live for a copy at `at`. */
 static int64_t lost(const fitter *f, const dl_value *v, int at) {
     int made;
     const dl_node *copy = maker(f, v, &made);
